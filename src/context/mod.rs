@@ -34,6 +34,8 @@ pub struct ShellContext<'a> {
     pub finished: Vec<FinishedCommand<'a>>,
     /// Files whose changes the user has undone since the last prompt.
     pub undone: Vec<&'a str>,
+    /// Changes of files since the last prompt that a killed daemon left half done: the changed files and the others.
+    pub interrupted: Vec<[&'a [String]; 2]>,
     /// Standard input and files, as name and text.
     pub attachments: Vec<(&'a str, &'a str)>,
 }
@@ -127,6 +129,9 @@ const BRIEF_CHARS: usize = 200;
 /// Sent in place of an output that came with a prompt which is left out.
 const LEFT_OUT: &str = "[left out, because a prompt with this output was refused]";
 
+/// Maximum number of files of an interrupted change that are named.
+const LISTED_FILES: usize = 50;
+
 /// Maximum number of characters of a command in a notice.
 const COMMAND_CHARS: usize = 60;
 
@@ -135,6 +140,15 @@ pub const COMMAND_PROMPT: &str = "\
 Turn the user's words into one zsh command line for the system named below. \
 Reply with the command alone: no explanation, no comment, no Markdown, no prompt sign. \
 If no command does it, reply with `# ` and the reason.";
+
+/// Returns the paths of files, or the first of them and how many there are more.
+fn listed(paths: &[String]) -> String {
+    let text = paths.get(..LISTED_FILES).unwrap_or(paths).join(", ");
+    match paths.len().saturating_sub(LISTED_FILES) {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
 
 /// Returns the user message for a prompt: the shell context, then the user's words. Without context it is the words
 /// alone.
@@ -177,6 +191,15 @@ pub fn render_prompt(text: &str, facts: &ShellContext<'_>) -> String {
             out,
             "<undone>The user took back your changes in: {}</undone>",
             undone.join(", ")
+        );
+    }
+    for [changed, unchanged] in &facts.interrupted {
+        let _ = writeln!(
+            out,
+            "<interrupted>Your last change of files stopped half-way. Changed: {}. Not changed: {}. Read them again before you \
+             go on.</interrupted>",
+            listed(changed),
+            listed(unchanged)
         );
     }
     if let Some(git) = facts.git {
@@ -405,6 +428,8 @@ mod tests {
             tail: "z\n".into(),
             omitted: 7,
         };
+        let changed: Vec<String> = (0..=LISTED_FILES).map(|n| format!("/{n}")).collect();
+        let unchanged = vec!["/c".to_owned()];
         let long = "é".repeat(3000);
         let cut = "é".repeat(BRIEF_CHARS);
         let facts = ShellContext {
@@ -435,13 +460,18 @@ mod tests {
                 },
             ],
             undone: vec!["/b", "/a", "/b"],
+            interrupted: vec![[&changed, &unchanged]],
             attachments: vec![("err.log", "boom\n")],
         };
         assert_eq!(
             render_prompt("why?", &facts),
             format!(
                 "<commands cwd=\"/src\">\nVIRTUAL_ENV=/v\n$ make\n[exit 2, 3.1 s, in \"/\"; output not captured]\n</commands>\n\
-             <undone>The user took back your changes in: /a, /b</undone>\n<git>branch \"main\"; no changes</git>\n\
+             <undone>The user took back your changes in: /a, /b</undone>\n\
+             <interrupted>Your last change of files stopped half-way. Changed: /0, /1, /2, /3, /4, /5, /6, /7, /8, /9, \
+             /10, /11, /12, /13, /14, /15, /16, /17, /18, /19, /20, /21, /22, /23, /24, /25, /26, /27, /28, /29, /30, /31, /32, /33, \
+             /34, /35, /36, /37, /38, /39, /40, /41, /42, /43, /44, /45, /46, /47, /48, /49 and 1 more. Not changed: /c. \
+             Read them again before you go on.</interrupted>\n<git>branch \"main\"; no changes</git>\n\
              <output command=\"{cut} …[cut]\" exit=\"1\">\n[left out, because a prompt with this output was refused]\n</output>\n\
              <output command=\"ls\" exit=\"0\">\na\n[… 7 bytes left out …]\nz\n</output>\n\
              <file name=\"err.log\">\nboom\n</file>\n\nwhy?"

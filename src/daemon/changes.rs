@@ -7,6 +7,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::error::{Error, ErrorContext, Result};
+use crate::history::journal::Journal;
 use crate::history::record::{RecordBody, RecordIds};
 use crate::paths::{Paths, make_dir, open_own};
 use crate::protocol::{
@@ -18,7 +19,9 @@ use crate::services::SharedServices;
 use crate::tools::builtin::shown_difference;
 use crate::workspace::changes::ChangeKind;
 use crate::workspace::failure::WorkspaceError;
-use crate::workspace::undo::{ConflictChoice, UndoReport, UndoResult, UndoStore};
+use crate::workspace::undo::{
+    ConflictChoice, HalfDoneCommit, Recovery, UndoReport, UndoResult, UndoStore,
+};
 use crate::workspace::{Workspace, shown_path};
 
 /// Serves a request about the last prompt of a session for which tools changed files.
@@ -87,23 +90,49 @@ pub async fn serve(
     Ok(reply)
 }
 
+/// An answer whose change of files a killed daemon has left half done.
+pub(super) struct InterruptedChange {
+    session: String,
+    commit: HalfDoneCommit,
+}
+
 /// Restores files that a killed daemon was overwriting, unless another one uses the same data. Returns the lock by which
-/// the next daemon knows that this one may be changing files.
-pub(super) fn restore_interrupted(paths: &Paths) -> Option<Flock<File>> {
+/// the next daemon knows that this one may be changing files, and the changes that are half done.
+pub(super) fn restore_interrupted(paths: &Paths) -> (Option<Flock<File>>, Vec<InterruptedChange>) {
     match lock_data(paths) {
         Ok((lock, is_alone)) => {
+            let mut interrupted = Vec::new();
             if is_alone {
-                restore(&UndoStore::new(paths.undo()));
+                interrupted = restore(&UndoStore::new(paths.undo()));
                 // The lock stays exclusive if this fails, and the next daemon waits.
                 let _ = lock.relock(FlockArg::LockShared);
             }
-            Some(lock)
+            (Some(lock), interrupted)
         }
         Err(e) => {
             tracing::warn!("{}", e.message);
-            None
+            (None, Vec::new())
         }
     }
+}
+
+/// Adds a half done change to the session, so that its next prompt tells the user and the model.
+pub(super) fn record_interrupted(journal: &Journal, change: InterruptedChange) -> Result<()> {
+    let InterruptedChange { session, commit } = change;
+    let names = |paths: Vec<PathBuf>| paths.iter().map(|path| shown_path(path)).collect();
+    let (log, _) = journal.open(&session)?;
+    let ids = RecordIds {
+        session: Some(session),
+        prompt: Some(commit.turn.clone()),
+        ..RecordIds::default()
+    };
+    let body = RecordBody::InterruptedChange {
+        prompt: commit.turn,
+        changed: names(commit.changed),
+        unchanged: names(commit.unchanged),
+    };
+    log.append(ids, body)?;
+    log.sync()
 }
 
 /// Locks the data of aish: exclusively if no other daemon uses them, which is the second value.
@@ -123,29 +152,39 @@ fn lock_data(paths: &Paths) -> Result<(Flock<File>, bool)> {
     }
 }
 
-fn restore(undo: &UndoStore) {
-    let restored = Workspace::new(Path::new("/"), None, &[])
+fn restore(undo: &UndoStore) -> Vec<InterruptedChange> {
+    let recovered = Workspace::new(Path::new("/"), None, &[])
         .map_err(|error| error.message)
         .and_then(|whole| {
             let resolve = |path: &Path| whole.resolve_path(path);
             undo.recover_all(&resolve).map_err(|error| error.message)
         });
-    for session in restored.unwrap_or_else(|message| {
+    let recovered = recovered.unwrap_or_else(|message| {
         tracing::warn!("cannot restore interrupted changes: {message}");
         Vec::new()
-    }) {
-        match session {
-            Ok(files) => {
-                for file in files {
-                    tracing::warn!(
-                        "restored {}, whose change was interrupted",
-                        shown_path(&file)
-                    );
-                }
-            }
-            Err(error) => tracing::warn!("cannot restore an interrupted change: {}", error.message),
+    });
+    let mut interrupted = Vec::new();
+    for (session, recovery) in recovered {
+        let recovery = recovery.unwrap_or_else(|error| Recovery {
+            failures: vec![error],
+            ..Recovery::default()
+        });
+        for file in recovery.restored {
+            tracing::warn!(
+                "restored {}, whose change was interrupted",
+                shown_path(&file)
+            );
         }
+        for error in recovery.failures {
+            tracing::warn!("cannot restore an interrupted change: {}", error.message);
+        }
+        let half_done = recovery.half_done.into_iter();
+        interrupted.extend(half_done.map(|commit| InterruptedChange {
+            session: session.clone(),
+            commit,
+        }));
     }
+    interrupted
 }
 
 fn perform(

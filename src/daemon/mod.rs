@@ -192,8 +192,14 @@ pub async fn run(
         tokio::task::spawn_blocking(move || {
             paths::remove_leftovers(&data);
             server_tokens::register(&data);
-            let lock = changes::restore_interrupted(&data);
-            (lock, partial_answer::recover(&journal, &dir))
+            let (lock, interrupted) = changes::restore_interrupted(&data);
+            let answers = partial_answer::recover(&journal, &dir);
+            for change in interrupted {
+                if let Err(e) = changes::record_interrupted(&journal, change) {
+                    tracing::warn!("{}", e.message);
+                }
+            }
+            (lock, answers)
         })
         .await
     };

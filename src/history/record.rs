@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::chat::{CallStatus, DataSensitivity, FinishReason, NativeAnswer, OperationClass};
+use crate::chat::{CallStatus, FinishReason, NativeAnswer, OperationClass};
 
 mod asking_line;
 mod names;
@@ -18,7 +18,9 @@ mod values;
 pub use asking_line::is_aish;
 pub(crate) use names::current_type;
 pub use names::upgrade;
-pub use parts::{Call, CommandOutput, OutputOrigin, RecordedAnnotations, RecordedFile, UsedPack};
+pub use parts::{
+    Call, CommandOutput, OutputOrigin, RecordedAnnotations, RecordedFile, RecordedIntent, UsedPack,
+};
 pub use values::{ApprovalDecision, CommandDecision, DecidedBy, PolicyChange, ServerEvent};
 
 /// Version that is written. It grows when a record changes in a way that an older reader would misread.
@@ -105,24 +107,6 @@ pub struct RecordedCall {
     /// The server's annotations in force at the time of the call.
     #[serde(default)]
     pub annotations: RecordedAnnotations,
-}
-
-/// Purpose of a call as declared by the caller.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordedIntent {
-    /// Operation class.
-    #[serde(deserialize_with = "names::operation")]
-    pub operation_type: OperationClass,
-    /// Sensitivity of the data.
-    #[serde(
-        default,
-        deserialize_with = "names::sensitivity",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub data_sensitivity: Option<DataSensitivity>,
-    /// Reason in the caller's words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
 }
 
 /// Type of a record and the fields of that type.
@@ -447,6 +431,15 @@ pub enum RecordBody {
         restored: Vec<String>,
         /// The files that stay, because they were changed since.
         kept: Vec<String>,
+    },
+    /// The daemon was killed while it changed files for a prompt. Told to the user and the model with the next prompt.
+    InterruptedChange {
+        /// Id of the prompt.
+        prompt: String,
+        /// The files that are changed.
+        changed: Vec<String>,
+        /// The files that are as they were before.
+        unchanged: Vec<String>,
     },
     /// A command that the user ran in a shell.
     #[serde(rename = "shell_command", alias = "command")]

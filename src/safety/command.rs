@@ -12,6 +12,7 @@ mod assessor;
 mod class;
 mod code;
 mod findings;
+mod inner_text;
 mod interpreters;
 mod programs;
 mod roles;
@@ -24,6 +25,7 @@ mod wrappers;
 mod zsh_screen;
 
 pub use class::CommandClass;
+pub use inner_text::inner_text;
 pub use targets::{CommandPlace, is_run_later_at_home, run_later_places};
 
 use std::collections::BTreeSet;

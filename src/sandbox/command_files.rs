@@ -25,6 +25,8 @@ const NOT_IN_NAMES: [char; 10] = ['"', '\'', '$', ';', '|', '&', '<', '>', '%', 
 pub(super) struct CommandNames {
     /// Absolute paths, and those from a directory in which the command may run.
     paths: BTreeSet<String>,
+    /// Directories from which other words may start, behind a beginning that is not known.
+    directories: BTreeSet<String>,
     /// Directories of which a program runs every file.
     run_directories: BTreeSet<String>,
     /// Ends of paths whose beginning is not known.
@@ -85,11 +87,16 @@ impl CommandNames {
             self.paths.insert(format!("{start}{}", parts.join("/")));
         }
         // The unknown beginning of `$PWD/tools/$1` is mostly the directory in which the command runs.
-        if let [first, next, _, ..] = parts.as_slice() {
-            let is_unknown = first.chars().all(|c| c == ANY);
-            if is_unknown && !is_pattern(next) && unknown == Some(parts.len() - 1) {
-                let rest = without_parents(parts.get(1..).unwrap_or_default());
-                self.paths.insert(rest.join("/"));
+        if let [first, next, others @ ..] = parts.as_slice() {
+            let is_unknown = first.chars().all(|c| c == ANY) && !is_pattern(next);
+            let rest = || without_parents(parts.get(1..).unwrap_or_default()).join("/");
+            if is_unknown && !others.is_empty() && unknown == Some(parts.len() - 1) {
+                self.paths.insert(rest());
+            } else if is_unknown
+                && unknown == Some(0)
+                && !others.iter().any(|part| is_pattern(part))
+            {
+                self.directories.insert(rest());
             }
         }
     }
@@ -114,6 +121,15 @@ impl CommandNames {
                         bases.push(path);
                     }
                     _ => {}
+                }
+            }
+            for name in &self.directories {
+                let path = base.join(name);
+                let real = planned
+                    .real_path(&path)
+                    .filter(|real| !planned.is_file(real));
+                if real.is_some() && bases.len() < limit && !bases.contains(&path) {
+                    bases.push(path);
                 }
             }
             let dirs = self.run_directories.iter().map(|name| base.join(name));
@@ -286,12 +302,56 @@ mod tests {
         for (setting, expected) in [
             ("make -s clean", &["Makefile"][..]),
             ("make -C sub", &["Makefile", "sub/Makefile"]),
+            ("make -C $PWD/sub", &["Makefile", "sub/Makefile"]),
+            (
+                "make -C \\\"$(git rev-parse --show-toplevel)/sub\\\"",
+                &["Makefile", "sub/Makefile"],
+            ),
+            (
+                "cd \\\"$(git rev-parse --show-toplevel)/sub\\\" && make",
+                &["Makefile", "sub/Makefile"],
+            ),
+            ("cd \\\"$PWD/sub\\\" && make", &["Makefile", "sub/Makefile"]),
+            ("/usr/bin/env make", &["Makefile"]),
+            ("env -i -u X A=b make", &["Makefile"]),
+            ("timeout -k 3 5 make", &["Makefile"]),
+            ("nice -n 5 make", &["Makefile"]),
+            ("sudo -E -u me make", &["Makefile"]),
+            ("time -p make", &["Makefile"]),
+            ("stdbuf -oL make", &["Makefile"]),
+            ("sh -ec make", &["Makefile"]),
+            ("bash -o pipefail -c 'npm test'", &["package.json"]),
+            ("eval make", &["Makefile"]),
+            ("watch -n 2 make", &["Makefile"]),
+            ("direnv exec . make", &["Makefile"]),
+            ("xargs -n 1 timeout 5 make", &["Makefile"]),
+            ("x $(timeout 5 make)", &["Makefile"]),
+            ("if nice make; then :; fi", &["Makefile"]),
+            ("timeout 5 cat make", &[]),
+            ("sudo -u make true", &[]),
+            ("ssh host make", &[]),
             ("sh -c 'exec make clean'", &["Makefile"]),
             ("X=1 npm run f", &["package.json"]),
             ("python3 -m m", &["m/__main__.py"]),
             ("python3 -mm", &["m/__main__.py"]),
             ("python3 m", &["m/__main__.py"]),
+            (
+                "python3 \\\"$(git rev-parse --show-toplevel)/m\\\"",
+                &["m/__main__.py"],
+            ),
             ("node sub", &["sub/index.js"]),
+            ("node \\\"$PWD/sub\\\"", &["sub/index.js"]),
+            ("node m/a", &["m/a.js"]),
+            ("PERL5LIB=lib perl -MA::B=c -e 1", &["lib/A/B.pm"]),
+            ("RUBYLIB=lib ruby -ra -e 1", &["lib/a.rb"]),
+            (
+                "git --exec-path=\\\"$PWD/bin\\\" tool",
+                &["bin/git-tool", "bin/tool"],
+            ),
+            ("GIT_EXEC_PATH=bin git tool", &["bin/git-tool", "bin/tool"]),
+            ("git -c core.hooksPath=sub commit", &["sub"]),
+            ("git -c \\\"core.hooksPath=$PWD/sub\\\" commit", &["sub"]),
+            ("git -c core.hooksPath=. commit", &[]),
             ("bundle exec make", &["Makefile"]),
             ("PATH=$PWD/bin:$PATH tool", &["bin/tool"]),
             ("export PATH='${PWD}/bin:$PATH'; tool x", &["bin/tool"]),
@@ -302,14 +362,19 @@ mod tests {
             ),
             ("PATH=$PATH:/opt/bin tool", &[]),
             ("run-parts sub", &["sub"]),
+            ("run-parts \\\"$PWD/sub\\\"", &["sub"]),
             ("cd sub && run-parts parts", &["sub/parts"]),
             ("git commit -m make", &[]),
             ("black sub", &[]),
         ] {
             let files = [
                 "Makefile",
+                "bin/git-tool",
                 "bin/other",
                 "bin/tool",
+                "lib/A/B.pm",
+                "lib/a.rb",
+                "m/a.js",
                 "m/__main__.py",
                 "m/other.py",
                 "package.json",
@@ -323,6 +388,21 @@ mod tests {
         // Packages are not kept unchanged, so that they can be installed, but changes are reported.
         let implied = ImpliedFiles::of("npx --no p");
         assert!(implied.paths.contains("node_modules/.bin/p"));
+    }
+
+    #[test]
+    fn a_program_that_gets_an_unknown_name_guards_nothing() {
+        for setting in [
+            r#"a = "!node \"$1\"""#,
+            r#"a = "!python3 $x -m $(cat y)""#,
+            r#"a = "!run-parts \"$PWD\"""#,
+            r#"a = "!git -c core.hooksPath=$PWD commit""#,
+            r#"a = "!cd \"$root\" && git log src""#,
+        ] {
+            let files = ["__main__.py", "m/__main__.py", "n.js", "src/index.js"];
+            let names = guarded(&format!("[alias]\n\t{setting}\n"), &files);
+            assert_eq!(names, Vec::<String>::new(), "{setting}");
+        }
     }
 
     #[test]

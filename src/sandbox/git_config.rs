@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn values_that_name_files_are_found() {
-        let config = "[core]\n\thooksPath = my hooks ; comment\n\tbare = false\n[include] path = \"../x #1.inc\"\n[filter \"a]\"] clean = python tools/clean.py %f\n[remote \"origin\"]\n\turl = ../other\n[alias]\n\tco = checkout\n\tx = !tools/x\n[core]\n\tpager =\n[Pager]\n\tlog = ./tools/x\n";
+        let config = "[core]\n\thooksPath = my hooks ; comment\n\tbare = false\n[include] path = \"../x #1.inc\"\n[filter \"a]\"] clean = python tools/clean.py %f\n[remote \"origin\"]\n\turl = ../other\n[alias]\n\tco = checkout\n\tx = !tools/x\n[core]\n\tpager =\n[Pager]\n\tlog = ./tools/x\n[CORE]hooksPath=\"h\\\"k\"\n";
         let values = values(config);
         let values: Vec<(&str, &str)> = values
             .iter()
@@ -358,6 +358,7 @@ mod tests {
             ("x", "!tools/x"),
             ("pager", ""),
             ("log", "./tools/x"),
+            ("hookspath", "h\"k"),
         ];
         assert_eq!(values, expected);
     }

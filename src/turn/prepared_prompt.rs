@@ -209,7 +209,12 @@ impl PreparedPrompt {
         let told = ask
             .tells_context
             .then(|| context.announce_new_parts(&services.paths.state));
-        let notices = [told.flatten(), content.notice, withheld];
+        let notices = [
+            told.flatten(),
+            content.interrupted,
+            content.notice,
+            withheld,
+        ];
         for text in notices.into_iter().flatten() {
             feed.notice(text);
         }

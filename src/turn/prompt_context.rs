@@ -32,6 +32,8 @@ pub struct PromptContent {
     pub text: String,
     /// A line for the user.
     pub notice: Option<String>,
+    /// A line for the user about a change of files that a killed daemon left half done.
+    pub interrupted: Option<String>,
     /// Where the output that is sent comes from.
     pub output: Option<OutputOrigin>,
     /// A failed command of the user that the prompt asks about and whose output is missing.
@@ -96,6 +98,7 @@ pub fn content(
             };
             sent.of(records)
         };
+        let interrupted = interrupted_changes(since.all());
         let facts = ShellContext {
             cwd: &ask.cwd,
             git: surroundings.git.as_deref(),
@@ -135,6 +138,7 @@ pub fn content(
                 .flatten()
                 .map(String::as_str)
                 .collect(),
+            interrupted: interrupted.iter().map(|(_, files)| *files).collect(),
             attachments: ask
                 .attachments
                 .iter()
@@ -172,6 +176,7 @@ pub fn content(
                     is_untold,
                 }),
             notice,
+            interrupted: interrupted_line(&interrupted),
             output: read.as_ref().map(|read| OutputOrigin {
                 command: read.command.clone(),
                 started_ms: read.started_ms,
@@ -180,6 +185,37 @@ pub fn content(
             }),
         }
     })
+}
+
+/// A change of files that a killed daemon left half done: its prompt, the changed files and the others.
+type InterruptedFiles<'r> = (&'r str, [&'r [String]; 2]);
+
+/// Returns the interrupted changes in records that the user has not undone since.
+fn interrupted_changes<'r>(records: impl Iterator<Item = &'r Record>) -> Vec<InterruptedFiles<'r>> {
+    let mut changes: Vec<InterruptedFiles<'_>> = Vec::new();
+    for record in records {
+        match &record.body {
+            RecordBody::InterruptedChange {
+                prompt,
+                changed,
+                unchanged,
+            } => changes.push((prompt, [changed, unchanged])),
+            RecordBody::Undo { prompt, .. } => changes.retain(|(other, _)| other != prompt),
+            _ => {}
+        }
+    }
+    changes
+}
+
+/// Returns the line about the last interrupted change.
+fn interrupted_line(changes: &[InterruptedFiles<'_>]) -> Option<String> {
+    let (_, [changed, unchanged]) = changes.last()?;
+    let all = changed.len() + unchanged.len();
+    Some(format!(
+        "a change of files was interrupted when the daemon was killed: {} of {} changed; llm :undo takes them back",
+        changed.len(),
+        count(all, "file")
+    ))
 }
 
 /// Whether a record does not have the command as it ran: a secret was removed, or the plugin has cut it.
@@ -444,6 +480,30 @@ pub async fn resources(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::record::RecordIds;
+
+    #[test]
+    fn an_interrupted_change_is_told_until_it_is_undone() {
+        let record = |body| Record::new(uuid::Uuid::nil(), 1, RecordIds::default(), body);
+        let interrupted = |prompt: &str| {
+            record(RecordBody::InterruptedChange {
+                prompt: prompt.to_owned(),
+                changed: vec!["/a".to_owned()],
+                unchanged: vec!["/b".to_owned(), "/c".to_owned()],
+            })
+        };
+        let undone = record(RecordBody::Undo {
+            prompt: "1".to_owned(),
+            restored: vec!["/a".to_owned()],
+            kept: Vec::new(),
+        });
+        let line = |records: &[Record]| interrupted_line(&interrupted_changes(records.iter()));
+        let expected = "a change of files was interrupted when the daemon was killed: 1 of 3 files changed; llm :undo takes them back";
+        assert_eq!(line(&[interrupted("1")]).as_deref(), Some(expected));
+        assert_eq!(line(&[interrupted("1"), undone.clone()]), None);
+        let later = [interrupted("1"), interrupted("2"), undone];
+        assert_eq!(line(&later).as_deref(), Some(expected));
+    }
 
     #[test]
     fn the_line_about_output_says_what_is_missing() {

@@ -100,13 +100,12 @@ pub async fn scope(
     let opened = opened.map_err(|e| Error::runtime(format!("cannot open the workspace: {e}")))?;
     let workspace = opened.map_err(|e| Error::usage(e.message))?;
     let helper = std::env::current_exe();
-    let kept = prompt
-        .filter(|_| !session.id.is_empty())
-        .map(|prompt| KeptCopies {
-            store: UndoStore::new(services.paths.undo()),
-            session: session.id.clone(),
-            prompt: prompt.to_owned(),
-        });
+    let kept = KeptCopies {
+        store: UndoStore::new(services.paths.undo()),
+        prompt: prompt
+            .filter(|_| !session.id.is_empty())
+            .map(|prompt| (session.id.clone(), prompt.to_owned())),
+    };
     let base = paths::child_environment(&["HOME", "USER", "LOGNAME", "SHELL", "PATH"]);
     let base = base
         .into_iter()

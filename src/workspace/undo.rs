@@ -1,10 +1,11 @@
 //! Kept copies of the files that the turns of a session changed, and their way back.
 //!
 //! Each commit of a turn is one file below `SESSION/NUMBER-TURN/`: a line of JSON that describes the change, then the old bytes. It
-//! is written and synced as `.pending` before the first file is changed, and becomes `.kept` afterwards. Only the user can
-//! read it. The copies of a session are bounded: the oldest turns are dropped.
+//! is written and synced as `.pending` before the first file is changed, and becomes `.kept` afterwards. A call outside of sessions has
+//! one only until its commit is complete. Only the user can read it. The copies of a session are bounded: the oldest turns are dropped.
 
 mod kept_file;
+mod recovery;
 mod turn_keeper;
 mod undo_plan;
 
@@ -16,7 +17,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use kept_file::{KeptFile, version_at};
+use kept_file::version_at;
+pub use recovery::{HalfDoneCommit, Recovery};
 pub use turn_keeper::TurnKeeper;
 use undo_plan::{UndoPlan, brought_back, turn_files};
 
@@ -258,76 +260,6 @@ impl UndoStore {
         Ok(differences)
     }
 
-    /// Completes what a killed process has left: files that were overwritten half-way are restored, temporary names are
-    /// removed, and directories that were made for a commit that changed nothing. Must not run while files are changed. Returns the restored files.
-    ///
-    /// # Errors
-    /// The kept copies are damaged, or a file cannot be restored.
-    pub fn recover(
-        &self,
-        session: &str,
-        resolve: PathResolver<'_>,
-    ) -> Result<Vec<PathBuf>, WorkspaceError> {
-        let session = self.session(session)?;
-        remove_retired(&session);
-        let mut directories: Vec<PathBuf> = turn_directories(&session)?
-            .into_iter()
-            .map(|(_, _, path)| path)
-            .collect();
-        directories.push(session.join(UNDOING));
-        let mut restored = Vec::new();
-        for directory in directories {
-            for pending in kept_file::list(&directory, kept_file::PENDING)? {
-                let kept = match KeptFile::read_pending(&pending)? {
-                    Some(kept) => kept,
-                    // Killed while the copies were written: nothing had been changed yet.
-                    None => {
-                        fs::remove_file(&pending).map_err(|error| failed(&pending, &error))?;
-                        continue;
-                    }
-                };
-                let mut is_untouched = true;
-                for entry in &kept.entries {
-                    if entry.recover(resolve)? {
-                        restored.push(entry.path.clone());
-                    }
-                    let now = version_at(&entry.path, resolve)?;
-                    is_untouched &= entry.is_before(now.as_ref());
-                }
-                if is_untouched {
-                    remove_empty(&kept.directories, resolve);
-                }
-                if is_untouched || directory.ends_with(UNDOING) {
-                    fs::remove_file(&pending).map_err(|error| failed(&pending, &error))?;
-                    // Only if it has no other commit.
-                    let _ = fs::remove_dir(&directory);
-                } else {
-                    kept_file::complete(&pending)?;
-                }
-            }
-        }
-        Ok(restored)
-    }
-
-    /// Does [`UndoStore::recover`] for each session. Returns the restored files of each, or why there are none.
-    ///
-    /// # Errors
-    /// The sessions cannot be listed.
-    pub fn recover_all(
-        &self,
-        resolve: PathResolver<'_>,
-    ) -> Result<Vec<Result<Vec<PathBuf>, WorkspaceError>>, WorkspaceError> {
-        let sessions = match fs::read_dir(&self.root) {
-            Ok(sessions) => sessions,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed(&self.root, &error)),
-        };
-        let names = sessions.flatten().map(|entry| entry.file_name());
-        Ok(names
-            .filter_map(|name| Some(self.recover(name.to_str()?, resolve)))
-            .collect())
-    }
-
     fn session(&self, session: &str) -> Result<PathBuf, WorkspaceError> {
         check_name(session)?;
         Ok(self.root.join(session))
@@ -556,7 +488,8 @@ mod tests {
         let mut killed = Killed(files.store.turn("s", "1").unwrap(), dir);
         commit(changes, Some(&mut killed)).unwrap();
         let resolve = |path: &Path| files.workspace.resolve_path(path);
-        assert!(files.store.recover("s", &resolve).unwrap().is_empty());
+        let recovery = files.store.recover("s", &resolve).unwrap();
+        assert!(recovery.restored.is_empty() && recovery.half_done.is_empty());
         assert!(files.undo(ConflictChoice::Refuse).is_done);
         assert_eq!(files.read("a"), "1");
     }
@@ -589,6 +522,186 @@ mod tests {
         files.store.recover("s", &resolve).unwrap();
         assert!(!dir.join("g").exists() && dir.join("n/mine").exists());
         assert!(files.store.turns("s").unwrap().is_empty());
+    }
+
+    /// Kills a commit of `a` and `b` after this number of steps of a kind. The keeper is dropped without a word.
+    fn killed(
+        files: &Files,
+        keeper: TurnKeeper,
+        new: [&str; 2],
+        (kind, after): (CommitStep, usize),
+    ) {
+        let target = |name: &str| files.workspace.resolve(name).unwrap();
+        let change = |(name, new): (&str, &str)| {
+            let before = FileSnapshot::read(&target(name)).unwrap();
+            PreparedChange::write(target(name), before, new.as_bytes()).unwrap()
+        };
+        let changes = ["a", "b"].into_iter().zip(new).map(change).collect();
+        let mut killed = Killed(keeper, files.root.path().join("files"));
+        let mut count = 0;
+        let mut observer = |step: CommitStep| -> io::Result<()> {
+            count += usize::from(step == kind);
+            if count > after {
+                std::panic::panic_any(());
+            }
+            Ok(())
+        };
+        let commit = || commit_observed(changes, Some(&mut killed), &mut observer);
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(commit)).unwrap_err();
+    }
+
+    /// Text of several parts of a write.
+    fn long(letter: &str) -> String {
+        letter.repeat(200_000)
+    }
+
+    fn temporary_names(directory: &Path) -> usize {
+        let names = fs::read_dir(directory).unwrap().flatten();
+        let names = names.map(|entry| entry.file_name());
+        names
+            .filter(|name| name.to_string_lossy().starts_with(".aish-"))
+            .count()
+    }
+
+    #[test]
+    fn a_half_written_file_is_restored_once_its_directory_is_back() {
+        let files = Files::new();
+        files.write(&[("a", &long("o"))]);
+        let dir = files.root.path().canonicalize().unwrap().join("files");
+        let away = dir.with_file_name("away");
+        fs::hard_link(dir.join("a"), files.root.path().join("a2")).unwrap();
+        let half_written = || {
+            let keeper = files.store.turn("s", "1").unwrap();
+            killed(
+                &files,
+                keeper,
+                [&long("n"), "2"],
+                (CommitStep::Overwrite, 2),
+            );
+            assert!(files.read("a").starts_with('n') && files.read("a").ends_with('o'));
+        };
+        let whole = Workspace::new(Path::new("/"), None, &[]).unwrap();
+        let resolve = |path: &Path| whole.resolve_path(path);
+        let recover = || files.store.recover("s", &resolve).unwrap();
+        // Moved away, or an empty place where a file system was mounted.
+        for is_mount in [false, true] {
+            half_written();
+            fs::rename(&dir, &away).unwrap();
+            if is_mount {
+                fs::create_dir(&dir).unwrap();
+            }
+            let recovery = recover();
+            assert!(recovery.restored.is_empty() && recovery.half_done.is_empty());
+            if is_mount {
+                fs::remove_dir(&dir).unwrap();
+            }
+            fs::rename(&away, &dir).unwrap();
+            assert_eq!(recover().restored, [dir.join("a")]);
+            assert_eq!(files.read("a"), long("o"));
+            assert_eq!(temporary_names(&dir), 0);
+            assert!(files.store.turns("s").unwrap().is_empty());
+        }
+        // A link leads to the new place.
+        half_written();
+        fs::rename(&dir, &away).unwrap();
+        std::os::unix::fs::symlink(&away, &dir).unwrap();
+        recover();
+        assert_eq!(files.read("a"), long("o"));
+        assert_eq!(temporary_names(&away), 0);
+        fs::remove_file(&dir).unwrap();
+        fs::rename(&away, &dir).unwrap();
+        recover();
+        // An undo restores it too.
+        half_written();
+        assert!(files.undo(ConflictChoice::Refuse).is_done);
+        assert_eq!(files.read("a"), long("o"));
+    }
+
+    #[test]
+    fn hidden_copies_for_new_files_are_removed_once_their_directory_is_back() {
+        let files = Files::new();
+        let dir = files.root.path().canonicalize().unwrap().join("files");
+        for name in ["a", "b"] {
+            fs::remove_file(dir.join(name)).unwrap();
+        }
+        let keeper = files.store.turn("s", "1").unwrap();
+        killed(&files, keeper, ["2", "2"], (CommitStep::Link, 0));
+        assert!(temporary_names(&dir) > 0);
+        let whole = Workspace::new(Path::new("/"), None, &[]).unwrap();
+        let resolve = |path: &Path| whole.resolve_path(path);
+        let away = dir.with_file_name("away");
+        fs::rename(&dir, &away).unwrap();
+        files.store.recover("s", &resolve).unwrap();
+        fs::rename(&away, &dir).unwrap();
+        files.store.recover("s", &resolve).unwrap();
+        assert_eq!(temporary_names(&dir), 0);
+        assert!(files.store.turns("s").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_half_done_commit_is_reported_once() {
+        let files = Files::new();
+        let resolve = |path: &Path| files.workspace.resolve_path(path);
+        let recover = || files.store.recover("s", &resolve).unwrap().half_done;
+        let keeper = files.store.turn("s", "1").unwrap();
+        killed(&files, keeper, ["2", "2"], (CommitStep::Replace, 1));
+        let dir = files.root.path().canonicalize().unwrap().join("files");
+        let expected = HalfDoneCommit {
+            turn: "1".to_owned(),
+            changed: vec![dir.join("a")],
+            unchanged: vec![dir.join("b")],
+        };
+        assert_eq!(recover(), [expected]);
+        assert!(recover().is_empty());
+        assert!(files.undo(ConflictChoice::Refuse).is_done);
+        assert_eq!(files.read("a"), "1");
+        // One that changed nothing, although something else has since.
+        let keeper = files.store.turn("s", "2").unwrap();
+        killed(&files, keeper, ["2", "2"], (CommitStep::Replace, 0));
+        files.write(&[("b", "mine")]);
+        assert!(recover().is_empty());
+    }
+
+    #[test]
+    fn an_interrupted_change_of_a_call_is_taken_back() {
+        let files = Files::new();
+        let whole = Workspace::new(Path::new("/"), None, &[]).unwrap();
+        let resolve = |path: &Path| whole.resolve_path(path);
+        let dir = files.root.path().canonicalize().unwrap().join("files");
+        let recover = || {
+            let mut recovered = files.store.recover_all(&resolve).unwrap();
+            let recovery = recovered.pop().unwrap().1.unwrap();
+            (recovery.restored, recovery.failures.len())
+        };
+        for (after, restored) in [(0, vec![]), (1, vec![dir.join("a")])] {
+            let keeper = files.store.call().unwrap();
+            killed(&files, keeper, ["2", "2"], (CommitStep::Replace, after));
+            let away = dir.with_file_name("away");
+            fs::rename(&dir, &away).unwrap();
+            assert_eq!(recover(), (vec![], 0));
+            fs::rename(&away, &dir).unwrap();
+            assert_eq!(recover(), (restored, 0));
+            assert_eq!((files.read("a"), files.read("b")), ("1".into(), "1".into()));
+            assert_eq!(temporary_names(&dir), 0);
+            assert!(files.store.turns("calls").unwrap().is_empty());
+        }
+        // A file that the user has changed since stays.
+        let keeper = files.store.call().unwrap();
+        killed(&files, keeper, ["2", "2"], (CommitStep::Sync, 0));
+        files.write(&[("b", "mine")]);
+        assert_eq!(recover(), (vec![dir.join("a")], 1));
+        assert_eq!(
+            (files.read("a"), files.read("b")),
+            ("1".into(), "mine".into())
+        );
+        // A complete one leaves nothing.
+        let change =
+            PreparedChange::write(files.workspace.resolve("c").unwrap(), None, b"2".to_vec());
+        let mut keeper = files.store.call().unwrap();
+        commit(vec![change.unwrap()], Some(&mut keeper)).unwrap();
+        recover();
+        assert!(files.store.turns("calls").unwrap().is_empty());
+        assert_eq!(files.read("c"), "2");
     }
 
     #[test]

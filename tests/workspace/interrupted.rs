@@ -140,6 +140,7 @@ fn a_commit_that_is_killed_at_any_step_leaves_whole_files_and_can_be_undone() {
         restored_files += store
             .recover("session", &resolver)
             .expect("recovered")
+            .restored
             .len();
         let after = project.tree();
         assert_tidy(&after);

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::RecordBody;
-use crate::chat::FinishReason;
+use super::{RecordBody, names};
+use crate::chat::{DataSensitivity, FinishReason, OperationClass};
 
 /// A tool call as the model made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,24 @@ pub struct Call {
     /// Data that the provider requires back with the call, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<String>,
+}
+
+/// Purpose of a call as declared by the caller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedIntent {
+    /// Operation class.
+    #[serde(deserialize_with = "names::operation")]
+    pub operation_type: OperationClass,
+    /// Sensitivity of the data.
+    #[serde(
+        default,
+        deserialize_with = "names::sensitivity",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub data_sensitivity: Option<DataSensitivity>,
+    /// Reason in the caller's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Output of a command.

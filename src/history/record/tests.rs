@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::*;
+use crate::chat::DataSensitivity;
 
 fn word() -> String {
     "x".to_owned()
@@ -51,6 +52,7 @@ fn every_body() -> Vec<RecordBody> {
         | RecordBody::CommandApproval { .. }
         | RecordBody::CommandResult { .. }
         | RecordBody::Undo { .. }
+        | RecordBody::InterruptedChange { .. }
         | RecordBody::ShellCommand { .. } => true,
         RecordBody::Unknown => false,
     };
@@ -177,6 +179,11 @@ fn every_body() -> Vec<RecordBody> {
             prompt: word(),
             restored: vec![word()],
             kept: vec![word()],
+        },
+        RecordBody::InterruptedChange {
+            prompt: word(),
+            changed: vec![word()],
+            unchanged: vec![word()],
         },
         RecordBody::CommandResult {
             token: word(),

@@ -27,9 +27,7 @@ use crate::tools::source::{
 };
 use crate::web::fetch::{PrivateHost, fetch_url};
 use crate::web::searxng::searxng;
-use crate::workspace::changes::{
-    self, ChangeKind, FileDigest, FileVersion, OriginalKeeper, PreparedChange,
-};
+use crate::workspace::changes::{self, ChangeKind, FileDigest, FileVersion, PreparedChange};
 use crate::workspace::failure::WorkspaceError;
 use crate::workspace::find::{find_files, search_files};
 use crate::workspace::git::git;
@@ -263,14 +261,13 @@ fn commit(
             }
         })
         .collect();
-    let mut keeper = match &scope.kept {
-        Some(kept) => Some(kept.store.turn(&kept.session, &kept.prompt).map_err(told)?),
-        None => None,
+    let kept = &scope.kept;
+    let keeper = match &kept.prompt {
+        Some((session, prompt)) => kept.store.turn(session, prompt),
+        None => kept.store.call(),
     };
-    let keeper = keeper
-        .as_mut()
-        .map(|keeper| keeper as &mut dyn OriginalKeeper);
-    let done = changes::commit(prepared, keeper).map_err(told)?;
+    let mut keeper = keeper.map_err(told)?;
+    let done = changes::commit(prepared, Some(&mut keeper)).map_err(told)?;
     let new = remembered(scope, new);
     let mut text = String::new();
     for file in &done.files {

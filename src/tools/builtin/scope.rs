@@ -31,8 +31,8 @@ pub struct WorkScope {
     pub home: PathBuf,
     /// The files of the home directory that are asked about, whatever the rules allow.
     pub home_files: Arc<HomeFiles>,
-    /// Where the earlier versions of changed files are kept, for `llm :undo`; `None` for a call outside of a session.
-    pub kept: Option<KeptCopies>,
+    /// Where the earlier versions of changed files are kept.
+    pub kept: KeptCopies,
     /// The files that the model has read.
     pub read: Arc<ReadFiles>,
     /// The call is made manually: the person may see lines of any file.
@@ -75,10 +75,8 @@ impl ShellScope {
 pub struct KeptCopies {
     /// The kept copies of all sessions.
     pub store: UndoStore,
-    /// The session.
-    pub session: String,
-    /// The prompt.
-    pub prompt: String,
+    /// Session and prompt, for `llm :undo`; `None` for a call outside of a session, which has copies only while it changes files.
+    pub prompt: Option<(String, String)>,
 }
 
 type SearchFunction = Box<dyn Fn(&str) -> Result<String, String> + Send + Sync>;

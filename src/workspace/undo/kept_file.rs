@@ -15,7 +15,7 @@ use super::{PathResolver, create_private, failed};
 use crate::workspace::beneath::file_type;
 use crate::workspace::changes::{
     ChangePlan, FileAttributes, FileDigest, FileSnapshot, FileVersion, PreparedChange,
-    ReplaceMethod, commit,
+    ReplaceMethod,
 };
 use crate::workspace::failure::WorkspaceError;
 use crate::workspace::{PathFault, PathResult, ResolvedPath, shown_path};
@@ -114,7 +114,8 @@ pub(super) struct KeptEntry {
     before: Option<KeptVersion>,
     after: Option<KeptVersion>,
     method: ReplaceMethod,
-    temporary_names: Vec<String>,
+    /// Names in the directory of the file that the commit used.
+    pub temporary_names: Vec<String>,
     old: Vec<u8>,
     new: Vec<u8>,
 }
@@ -355,47 +356,25 @@ impl KeptEntry {
         is_version(self.after.as_ref(), now)
     }
 
-    /// Restores the file if it was being overwritten, and removes the temporary names. Returns whether it was restored.
-    ///
-    /// # Errors
-    /// The path cannot be resolved, or the file cannot be restored.
-    pub fn recover(&self, resolve: PathResolver<'_>) -> Result<bool, WorkspaceError> {
-        let target = match entry_at(&self.path, resolve) {
-            // A file is in the place of a directory above it.
-            Err(error) if error.fault == PathFault::WrongKind => return Ok(false),
-            target => target?,
+    /// Whether the commit replaces a file that was there.
+    pub fn is_replaced(&self) -> bool {
+        self.before.is_some() && self.after.is_some()
+    }
+
+    /// Whether the file is neither version but a mixture of both, as an interrupted overwriting leaves it.
+    pub fn is_mixture(&self, now: Option<&FileSnapshot>) -> bool {
+        let is_version = |version: &Option<KeptVersion>, now: &FileSnapshot| {
+            version.as_ref().is_some_and(|v| v.sha256 == now.digest)
         };
-        if target.absolute != self.path {
-            return Ok(false);
-        }
-        if let Ok((dir, _)) = target.open_parent() {
-            for name in self
-                .temporary_names
-                .iter()
-                .filter(|name| name.starts_with(".aish-"))
-            {
-                let _ = nix::unistd::unlinkat(
-                    &dir,
-                    name.as_str(),
-                    nix::unistd::UnlinkatFlags::NoRemoveDir,
-                );
-            }
-        }
-        if self.method != ReplaceMethod::InPlace {
-            return Ok(false);
-        }
-        let Some(now) = version_at(&self.path, resolve)? else {
-            return Ok(false);
-        };
-        if self.is_before(Some(&now))
-            || self.is_after(Some(&now))
-            || !is_mixture(&now.bytes, &self.old, &self.new)
-        {
-            return Ok(false);
-        }
-        let change = self.change_back(target, Some(now))?;
-        commit(change.into_iter().collect(), None)?;
-        Ok(true)
+        let is_other =
+            |now: &&FileSnapshot| !is_version(&self.before, now) && !is_version(&self.after, now);
+        now.filter(is_other)
+            .is_some_and(|now| self.may_be_unfinished(now))
+    }
+
+    /// Whether the bytes of the file may be those of an interrupted overwriting, also if only the mode is still to be set.
+    pub fn may_be_unfinished(&self, now: &FileSnapshot) -> bool {
+        self.method == ReplaceMethod::InPlace && is_mixture(&now.bytes, &self.old, &self.new)
     }
 }
 

@@ -45,21 +45,21 @@ impl TurnKeeper {
         let name = format!("{:06}.{}", last + 1, kept_file::PENDING);
         Ok(self.directory.join(name))
     }
+}
 
-    /// Drops the oldest turns of the session until the rest is within the limit. The turn of this keeper stays.
-    fn drop_oldest(&self, limit: u64) {
-        let Ok(turns) = turn_directories(&self.session) else {
+/// Drops the oldest turns of a session until the rest is within the limit. The turn in `current` stays.
+pub(super) fn drop_oldest(session: &Path, current: Option<&Path>, limit: u64) {
+    let Ok(turns) = turn_directories(session) else {
+        return;
+    };
+    let sizes: Vec<u64> = turns.iter().map(|(_, _, path)| size_of(path)).collect();
+    let mut total: u64 = sizes.iter().sum();
+    for ((_, _, path), size) in turns.iter().zip(sizes) {
+        if total <= limit || Some(path.as_path()) == current {
             return;
-        };
-        let sizes: Vec<u64> = turns.iter().map(|(_, _, path)| size_of(path)).collect();
-        let mut total: u64 = sizes.iter().sum();
-        for ((_, _, path), size) in turns.iter().zip(sizes) {
-            if total <= limit || *path == self.directory {
-                return;
-            }
-            if remove_directory(path).is_ok() {
-                total -= size;
-            }
+        }
+        if remove_directory(path).is_ok() {
+            total -= size;
         }
     }
 }
@@ -91,10 +91,12 @@ impl OriginalKeeper for TurnKeeper {
         match self.limit {
             Some(limit) => {
                 let _ = kept_file::complete(&pending);
-                self.drop_oldest(limit);
+                drop_oldest(&self.session, Some(&self.directory), limit);
             }
             None => {
                 let _ = fs::remove_file(&pending);
+                // Only if it has no other commit.
+                let _ = fs::remove_dir(&self.directory);
             }
         }
     }

@@ -104,7 +104,7 @@ impl TurnFile {
         if self.first.is_before(now.as_ref()) {
             return Ok(None);
         }
-        if !self.last.is_after(now.as_ref()) {
+        if !self.last.is_after(now.as_ref()) && !self.last.is_mixture(now.as_ref()) {
             return Err(match now {
                 Some(_) => "was changed after the prompt".to_owned(),
                 None => "was deleted after the prompt".to_owned(),
