@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::cursor::Cursor;
-use super::events::{self, ApiEvent, MAX_TEXT, outcome_word, record_event, redact};
+use super::events::{self, ApiEvent, outcome_word, record_event, redact};
 use super::question::question;
-use super::searched_text::SearchedText;
+use super::searched_text::{MAX_TEXT, SearchedText};
 use crate::session::conversation::Session;
 use crate::session::feed::{TurnEvent, TurnFeed};
 

@@ -10,16 +10,13 @@ use serde_json::{Value, json};
 
 use super::cursor::Cursor;
 use super::question::question;
-use super::searched_text::SearchedText;
+use super::searched_text::{MAX_TEXT, SearchedText};
 use crate::history::record::{Call, Record, RecordBody};
 use crate::history::{shown_fields, shown_record};
 use crate::protocol::QuestionOutcome;
 use crate::safety::redact::global_redactor;
 use crate::safety::utf8;
 use crate::session::conversation::Session;
-
-/// Maximum size of the text of one event, in bytes, so that a client that does not read holds little memory.
-pub const MAX_TEXT: usize = 4096;
 
 /// An event: its type and its data.
 #[derive(Debug, Clone, PartialEq)]

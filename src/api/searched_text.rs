@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::OnceCell;
 
-use super::events::{MAX_TEXT, redact};
 use super::proposals::find_proposals;
 use super::types::ProposalView;
 use crate::history::record::{Call, Record, RecordBody};
 use crate::safety::redact::global_redactor;
 use crate::safety::utf8;
 use crate::session::conversation::Session;
+
+/// Maximum size of the text of one event, in bytes, so that a client that does not read holds little memory.
+pub const MAX_TEXT: usize = 4096;
 
 /// Size up to which each stream searches a text itself, in bytes.
 const SMALL: usize = MAX_TEXT;
@@ -66,7 +68,7 @@ impl Unsearched {
     }
 
     fn search(self) -> FoundText {
-        let shown = redact(&self.text);
+        let shown = global_redactor().redact(&self.text);
         FoundText {
             arguments: self.calls.iter().map(shown_arguments).collect(),
             proposals: match self.answer {
@@ -116,7 +118,7 @@ impl SearchedText {
     pub fn text<'t>(&'t self, record: &Record, text: &'t str) -> Cow<'t, str> {
         match self.found(record) {
             Some(found) => found.redacted.as_deref().unwrap_or(text).into(),
-            None => redact(text),
+            None => global_redactor().redact(text),
         }
     }
 
@@ -206,7 +208,7 @@ mod tests {
 
     fn session(text: &str) -> Arc<Session> {
         let session = Session::outside(Err(Error::runtime("no file")));
-        let body = json!({ "type": "assistant", "text": text, "calls": [], "model": "m", "finish": "stop" });
+        let body = json!({ "type": "assistant", "text": text, "calls": [], "model": "m", "finish": "stop", "duration_ms": 0 });
         // The session has no file; the record is kept in memory.
         let _ = session.record(&RecordIds::default(), serde_json::from_value(body).unwrap());
         session

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use crate::chat::{
     AssistantMessage, CallStatus, ChatMessage, FinishReason, ImageContent, ToolCall, ToolResult,
 };
-use crate::history::cut_off::INTERRUPTED;
-use crate::history::record::{ApprovalDecision, Record, RecordBody};
+use crate::history::record::{ApprovalDecision, INTERRUPTED, Record, RecordBody};
 
 /// Sent to the model in place of a missing result.
 pub const NO_RESULT: &str = "[no result: the call failed]";

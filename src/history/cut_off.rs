@@ -1,10 +1,9 @@
 //! Turns that were cut off: records that a killed daemon could not write.
 
-use super::record::{ApprovalDecision, Call, DecidedBy, Record, RecordBody, RecordIds};
+use super::record::{
+    ApprovalDecision, Call, DecidedBy, INTERRUPTED, Record, RecordBody, RecordIds,
+};
 use crate::chat::{CallStatus, FinishReason};
-
-/// Sent to the model in place of the result of a call that was cancelled, or during which the daemon ended.
-pub const INTERRUPTED: &str = "[no result: interrupted]";
 
 /// Cause in the record of a call without a result.
 const DAEMON_ENDED: &str = "the daemon ended before the call had a result";

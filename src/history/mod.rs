@@ -1,6 +1,6 @@
 //! The journal of prompts, answers, decisions and actions, and the index over it.
 
-pub mod cut_off;
+mod cut_off;
 pub mod index;
 pub mod journal;
 pub mod partial_answer;

@@ -19,7 +19,8 @@ pub use asking_line::is_aish;
 pub(crate) use names::current_type;
 pub use names::upgrade;
 pub use parts::{
-    Call, CommandOutput, OutputOrigin, RecordedAnnotations, RecordedFile, RecordedIntent, UsedPack,
+    Call, CommandOutput, INTERRUPTED, OutputOrigin, RecordedAnnotations, RecordedFile,
+    RecordedIntent, UsedPack,
 };
 pub use values::{ApprovalDecision, CommandDecision, DecidedBy, PolicyChange, ServerEvent};
 

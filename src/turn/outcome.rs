@@ -4,8 +4,9 @@
 
 use crate::chat::{CallStatus, ImageContent, ToolCall};
 use crate::context::NO_RESULT;
-use crate::history::cut_off::INTERRUPTED;
-use crate::history::record::{Call, DecidedBy, RecordBody, RecordedCall, RecordedFile};
+use crate::history::record::{
+    Call, DecidedBy, INTERRUPTED, RecordBody, RecordedCall, RecordedFile,
+};
 use crate::safety::policy::{BUILTIN_SERVER, HELPER_SERVER};
 use crate::safety::redact::global_redactor;
 use crate::tools::source::KnownFile;

@@ -196,7 +196,7 @@ fn check(name: &str, turn: usize, heads: &[(&str, &[&str])], zshrc: &str) {
         if prompt == "--" && !head.ends_with("-- ") {
             continue;
         }
-        let repeated = (n + turn) % 3 == 0;
+        let repeated = (n + turn).is_multiple_of(3);
         for again in [false, true].into_iter().take(1 + usize::from(repeated)) {
             reset(&home);
             if again {

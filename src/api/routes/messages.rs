@@ -11,10 +11,11 @@ use tokio::sync::watch;
 use super::sessions::detail_fields;
 use crate::api::ApiState;
 use crate::api::cursor::Cursor;
-use crate::api::events::{MAX_TEXT, is_summary, message_id};
+use crate::api::events::{is_summary, message_id};
 use crate::api::extract::{InPath, JsonBody, Parameters};
 use crate::api::problem::{Answer, Problem, ProblemDocument};
 use crate::api::proposals::proposals;
+use crate::api::searched_text::MAX_TEXT;
 use crate::api::types::{
     CancelFilter, MessageAccepted, MessageFilter, MessagePage, MessageView, NewMessage, PromptRole,
     Role, ToolCallView,

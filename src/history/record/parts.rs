@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Sent to the model in place of the result of a call that was cancelled, or during which the daemon ended.
+pub const INTERRUPTED: &str = "[no result: interrupted]";
+
 use super::{RecordBody, names};
 use crate::chat::{DataSensitivity, FinishReason, OperationClass};
 

@@ -1,13 +1,6 @@
 //! Classifies a value: random, a placeholder, or an identifier.
 
-use super::word_parts::{CamelParts, has_word_pairs};
-
-/// Maximum number of bytes of a value that are inspected.
-const INSPECTED_BYTES: usize = 256;
-
-pub(super) fn head(value: &[u8]) -> &[u8] {
-    &value[..value.len().min(INSPECTED_BYTES)]
-}
+use super::word_parts::{CamelParts, has_word_pairs, head};
 
 /// Returns the character group of a byte. Random bytes change between groups far more often than words do.
 fn char_group(byte: u8) -> u8 {

@@ -1,6 +1,11 @@
 //! The parts of words: pairs of letters, and the words of a name of capitalised ones.
 
-use super::value_class::head;
+/// Maximum number of bytes of a value that are inspected.
+const INSPECTED_BYTES: usize = 256;
+
+pub(super) fn head(value: &[u8]) -> &[u8] {
+    &value[..value.len().min(INSPECTED_BYTES)]
+}
 
 /// The letters that are frequent after each letter in the names of programs: four fifths of the pairs in them, and a third of all pairs.
 const NEXT_LETTERS: [&str; 26] = [

@@ -19,6 +19,9 @@ use crate::workspace::{PathFault, shown_path};
 /// Name of the "session" that has the commits of calls outside of sessions while they run.
 const CALLS: &str = "calls";
 
+/// The name of a session, and what was found of it.
+type RecoveredSession = (String, Result<Recovery, WorkspaceError>);
+
 /// What was found of the interrupted commits of a session.
 #[derive(Debug, Default)]
 pub struct Recovery {
@@ -141,7 +144,7 @@ impl UndoStore {
     pub fn recover_all(
         &self,
         resolve: PathResolver<'_>,
-    ) -> Result<Vec<(String, Result<Recovery, WorkspaceError>)>, WorkspaceError> {
+    ) -> Result<Vec<RecoveredSession>, WorkspaceError> {
         let sessions = match fs::read_dir(&self.root) {
             Ok(sessions) => sessions,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::byte_classes::{is_quote, is_space};
-use super::context::lower;
+use super::byte_classes::{is_quote, is_space, lower};
+
 use super::line_prefix::readings;
 use super::rows::{
     LineStart, Row, first_line_end, has_line_end, last_line, line_end, next_line, next_row,

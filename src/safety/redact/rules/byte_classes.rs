@@ -140,6 +140,11 @@ pub(super) fn base58(b: u8) -> bool {
     b.is_ascii_alphanumeric() && !b"0OIl".contains(&b)
 }
 
+/// Returns a text in lower case.
+pub(super) fn lower(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).to_ascii_lowercase()
+}
+
 /// Decodes base64 up to the first byte outside of its alphabet.
 pub(super) fn decode_base64(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() * 3 / 4);

@@ -7,10 +7,10 @@ use aho_corasick::Input;
 
 use super::super::BACK;
 use super::FormatRules;
-use super::byte_classes::is_quote;
+use super::byte_classes::{is_quote, lower};
 use super::cells::{TableForm, characters, count_signs};
 use super::column_rows::{Prefixes, SecretColumn, Table, has_extension, letters, line_end};
-use super::context::lower;
+
 use super::fields::is_column;
 use super::line_prefix::readings;
 use super::secret_names::{is_secret_suffix, names_a_secret};

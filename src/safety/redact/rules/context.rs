@@ -11,7 +11,7 @@ use super::super::{RULES, stage::ByteClass};
 use super::apart::{
     ValueForm, before_yaml_value, block_scalar, prompt_end, type_length, value_apart,
 };
-use super::byte_classes::{base32, blanks_length, entity_length, is_quote, is_space};
+use super::byte_classes::{base32, blanks_length, entity_length, is_quote, is_space, lower};
 use super::line_prefix::readings;
 use super::line_words::{is_exported, is_netrc};
 use super::phrases::{begins_setting, may_be_phrase, phrase};
@@ -59,10 +59,6 @@ pub(super) fn ends_with_colour(text: &[u8]) -> bool {
 /// Whether a known format begins at `at`. Its rule then reports the secret, with a more specific kind.
 pub(super) fn format_at(text: &[u8], at: usize) -> bool {
     RULES.at(text, at, true).is_some() || RULES.private_key_at(text, at)
-}
-
-pub(super) fn lower(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).to_ascii_lowercase()
 }
 
 /// The value assigned to the name that contains the keyword: `DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`.

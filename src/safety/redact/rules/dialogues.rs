@@ -1,10 +1,10 @@
 //! Secrets in what people and servers say: announcements of new passwords and keys, the commands of mail and file servers.
 
 use super::super::value_class::{has_words, is_date, mixes_characters};
-use super::byte_classes::{base64, both64, decode_base64, is_quote};
+use super::byte_classes::{base64, both64, decode_base64, is_quote, lower};
 use super::command_words::in_quotes;
 use super::commands::{word_at, word_span};
-use super::context::{chosen_password, key_like, lower};
+use super::context::{chosen_password, key_like};
 use super::line_prefix::readings;
 use super::rows::{last_line, next_run};
 use super::{KeywordMatch, SecretSpan, run_length};

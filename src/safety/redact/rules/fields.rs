@@ -9,9 +9,9 @@ use aho_corasick::{AhoCorasick, Input};
 
 use super::super::RULES;
 use super::super::stage::ByteClass;
-use super::byte_classes::{blanks_length, is_quote, is_space};
+use super::byte_classes::{blanks_length, is_quote, is_space, lower};
 use super::context::{
-    SPACES, chosen_password, chosen_secret, format_at, key_like, lower, named_key, password_like,
+    SPACES, chosen_password, chosen_secret, format_at, key_like, named_key, password_like,
 };
 use super::random_keys::{ends_key_name, is_random_key};
 use super::signs::literal_prefix;

@@ -1,8 +1,8 @@
 //! The `Authorization` header, and its parameters that prove who sends a request.
 
 use super::super::value_class::{is_placeholder, is_random};
-use super::byte_classes::{blanks_length, is_quote};
-use super::context::{SPACES, at_word_start, format_at, key_like, lower};
+use super::byte_classes::{blanks_length, is_quote, lower};
+use super::context::{SPACES, at_word_start, format_at, key_like};
 use super::rows::last_line;
 use super::{KeywordMatch, SecretSpan, run_length};
 

@@ -2,9 +2,9 @@
 
 use super::super::stage::ByteClass;
 use super::super::value_class::is_digest_or_number;
-use super::byte_classes::{is_quote, is_space};
+use super::byte_classes::{is_quote, is_space, lower};
 use super::commands::{word_at, word_span};
-use super::context::{at_word_start, chosen_password, format_at, lower, password_like};
+use super::context::{at_word_start, chosen_password, format_at, password_like};
 use super::line_prefix::readings;
 use super::rows::last_line;
 use super::value_spans::is_quoted_byte;

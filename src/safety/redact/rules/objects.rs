@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::super::AHEAD;
 use super::super::known::names_secret;
 use super::super::stage::ByteClass;
-use super::byte_classes::{base64, is_quote, is_space};
-use super::context::{at_word_start, chosen_password, format_at, key_like, lower, password_like};
+use super::byte_classes::{base64, is_quote, is_space, lower};
+use super::context::{at_word_start, chosen_password, format_at, key_like, password_like};
 use super::rows::{LineStart, ends_row, last_line, next_row, row_of};
 use super::{KeywordMatch, SecretSpan, run_length};
 

@@ -1,8 +1,8 @@
 //! What stands between the name of a secret and its value where that is not a plain sign: in programs, shells, consoles of routers and
 //! announcements.
 
-use super::byte_classes::{is_quote, is_space};
-use super::context::lower;
+use super::byte_classes::{is_quote, is_space, lower};
+
 use super::line_prefix::readings;
 use super::line_words::line_words;
 use super::run_length;
