@@ -83,6 +83,36 @@ if ! cargo deny --version >/dev/null 2>&1; then
     fi
 fi
 
+# --- real MCP servers, the conformance suite of the protocol, Schemathesis -------
+
+# Kept between runs, and reinstalled when a pin changes.
+export AISH_TEST_TOOLS=$PWD/target/test-tools
+pins=$(cat tests/real/package-lock.json tests/real/requirements.txt tests/api/requirements.txt | cksum)
+# Beside the checks, since most of it is waiting for the network.
+install_tools() {
+    if [[ $(cat "$AISH_TEST_TOOLS/pins" 2>/dev/null) != "$pins" ]]; then
+        rm -rf "$AISH_TEST_TOOLS"
+        mkdir -p "$AISH_TEST_TOOLS"
+        cp tests/real/package.json tests/real/package-lock.json "$AISH_TEST_TOOLS"
+        # An unresponsive registry must not block this script; macOS has no timeout(1).
+        bounded() { perl -e 'alarm 600; exec @ARGV or die' "$@"; }
+        (cd "$AISH_TEST_TOOLS" && bounded npm ci --no-audit --no-fund --loglevel=error >/dev/null)
+        # The files name every package; resolving would take extras for new requirements.
+        install_python() { # install_python DIR REQUIREMENTS
+            python3 -m venv "$AISH_TEST_TOOLS/$1"
+            bounded "$AISH_TEST_TOOLS/$1/bin/pip" install --quiet --disable-pip-version-check \
+                --no-deps --require-hashes --requirement "$2"
+        }
+        install_python python tests/real/requirements.txt
+        if python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+            install_python schemathesis tests/api/requirements.txt
+        fi
+        printf '%s\n' "$pins" >"$AISH_TEST_TOOLS/pins"
+    fi
+}
+install_tools &
+tools=$!
+
 # --- static checks --------------------------------------------------------------
 
 step 'scripts'
@@ -104,31 +134,7 @@ else
     echo 'advisories not checked: the advisory database is unreachable'
 fi
 
-# --- real MCP servers, the conformance suite of the protocol, Schemathesis -------
-
-# Kept between runs, and reinstalled when a pin changes.
-export AISH_TEST_TOOLS=$PWD/target/test-tools
-pins=$(cat tests/real/package-lock.json tests/real/requirements.txt tests/api/requirements.txt | cksum)
-if [[ $(cat "$AISH_TEST_TOOLS/pins" 2>/dev/null) != "$pins" ]]; then
-    step 'installing real MCP servers and Schemathesis'
-    rm -rf "$AISH_TEST_TOOLS"
-    mkdir -p "$AISH_TEST_TOOLS"
-    cp tests/real/package.json tests/real/package-lock.json "$AISH_TEST_TOOLS"
-    # An unresponsive registry must not block this script; macOS has no timeout(1).
-    bounded() { perl -e 'alarm 600; exec @ARGV or die' "$@"; }
-    (cd "$AISH_TEST_TOOLS" && bounded npm ci --no-audit --no-fund --loglevel=error >/dev/null)
-    # The files name every package; resolving would take extras for new requirements.
-    install_python() { # install_python DIR REQUIREMENTS
-        python3 -m venv "$AISH_TEST_TOOLS/$1"
-        bounded "$AISH_TEST_TOOLS/$1/bin/pip" install --quiet --disable-pip-version-check \
-            --no-deps --require-hashes --requirement "$2"
-    }
-    install_python python tests/real/requirements.txt
-    if python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-        install_python schemathesis tests/api/requirements.txt
-    fi
-    printf '%s\n' "$pins" >"$AISH_TEST_TOOLS/pins"
-fi
+wait "$tools"
 
 # Empty if there is none, which leaves its test out.
 AISH_TEST_SCHEMATHESIS=$AISH_TEST_TOOLS/schemathesis/bin/st
